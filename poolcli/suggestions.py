@@ -60,7 +60,8 @@ MEANT = by_word({
     "none: outputs are compressed as their inputs are": "co compress compression",
     "--exclude-pad": "exclusive",
     "--auto-pad same_upper or valid": "same valid same-size keep-size",
-    "--missing": "skipna nodata no-data ignore a-nodata srcnodata dstnodata",
+    "--missing nan, beside which what files call missing is named too": "skipna",
+    "--missing": "nodata no-data ignore a-nodata srcnodata dstnodata",
     "--like": "from",
     "poolcli shape avg --to pytorch for the call there, --like pytorch for its rules": "to",
     "--against": "like",
@@ -82,7 +83,8 @@ MEANT = by_word({
     "none: all bands are pooled; select one before (gdal_translate, tifffile), or of the result (pages: --pages)":
         "channel channels band bands b",
     "numpy.pad(x, widths, 'edge') first, or 'reflect', ...: padding has no values here":
-        "padding-mode pad-mode border boundary border-type cval pad-value fill-value",
+        "padding-mode pad-mode border border-type cval pad-value fill-value",
+    "none: windows end inside, as trim; --rounding-type ceil keeps the rest, as pad": "boundary",
     "y[..., 0, 0]: axes of length 1 are kept": "keepdims keepdim",
     "the operator as the first word, as in poolcli max or poolcli shape max":
         "op mode method func filter",
@@ -93,7 +95,7 @@ MEANT = by_word({
     "poolcli avg --kernel 2 --strides 2 (for half the size, 10 and 10 for a tenth; images: poolcli area)":
         "bin binning rebin coarsen scale fx fy block-reduce factor scale-factor downsample downscale shrink reduce "
         "block-size percent percentage halve",
-    "poolcli avg --kernel 10 --strides 10 (if 10 is the new pixel size divided by that of the input)":
+    "poolcli avg --kernel N --strides N (N: the new pixel size divided by that of the input)":
         "tr res resolution",
     "poolcli adaptive-avg --output-size 1 (or adaptive-max; other operators take a --kernel of the input's size)":
         "global gap global-avg global-average",

@@ -119,6 +119,7 @@ def _unknown_option(command: str, flag: str, words: Sequence[str]) -> RequestErr
     if op and not (op in words[:2] and meant.startswith("none")):  # as in --reduce mean
         use = f"use --op {op}" if "--op" in own else f"use poolcli {'shape ' * (command == 'shape')}{op}"
         return RequestError(f"{command} has no option {flag}; {'leave it out' if op in words[:2] else use}")
+    meant = re.sub(r" --strides \S+.*", "", meant) if "--levels" in own else meant  # of pyramids
     is_own = own.keys() >= {*re.findall(r"--[a-z-]+", meant)}
     if meant and (is_own or meant.startswith("poolcli")):
         use = re.sub("poolcli [a-z-]+ (?=--)", "", meant) if is_own else meant
@@ -143,6 +144,8 @@ def _with_values(meant: str, name: str, value: str, words: Sequence[str], only_f
         meant = f"poolcli avg --kernel {numbers} --strides {numbers}"
         if only_fits or numbers.strip("0123456789,x"):
             meant = f"poolcli area --fit {100 * min(number, 1 / number):.6g}%"
+    if named := re.findall(r"(?:^|,)[a-z]+=(\d+)", value):  # lat=2,lon=3
+        meant = "--kernel {0} --strides {0}".format(",".join(named))
     if kernel := re.search(r"(?<!\S)(?:-k|--kernel)[ =](\d+)(?!\S)", " ".join(words)):
         meant = re.sub(r"\b7\b", kernel[1], meant)
     return meant.replace("'mask.npy'", repr(value or "mask.npy"))

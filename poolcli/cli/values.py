@@ -31,6 +31,7 @@ EXAMPLES = {
     "shape": "1,3,224,224; layers follow it",
     "input_shape": "1,3,640,640 or NAME=1,3,640,640",
     "indices": "indices.npy",
+    "levels": "5 for factors of 2, 4, 8 and 16",
 }
 RANGE = re.compile(r"auto|[-+.\deE]+[, ][-+.\deE]+")  # values of --rescale, which may be left out
 PART = re.compile(r"[\[(]?[-+]?[\d.]+[,;]?[\])]?|[,xX×]")  # of numbers that are typed as several words
@@ -170,7 +171,8 @@ def whole(least: int | None = None, most: int | None = None) -> Reader:
         try:
             number = int(text)
         except ValueError:
-            raise RequestError(f"{field(name)} is {text[:40]!r}; a whole number is needed") from None
+            example = f", such as {EXAMPLES[name]}" if name in EXAMPLES else ""
+            raise RequestError(f"{field(name)} is {text[:40]!r}; a whole number is needed{example}") from None
         if (least is not None and number < least) or (most is not None and number > most):
             raise RequestError(f"{field(name)} is {number}; it must be {wanted}")
         return number
