@@ -108,18 +108,11 @@ def obstacle(op: str, shape: Sequence[int], wanted: int | Sequence[int], given: 
         except RequestError as error:
             there = f"{field('like', 'openvino')} gives it, and {field('to', given['like'])} then writes the call"
             return f"{error.message.partition('; ')[0]}; {there}"
-    own, lengths = {name: value for name, value in given.items() if name != "layout"}, list[int]()
-    asked = _parse_question(op, expand_pads(own), shape, wanted, given.get("layout"))
-    for i, (n, length) in enumerate(zip(asked.sizes, asked.wanted, strict=True)):
-        fixed = {name: per_axis(name, getattr(asked.op, name), asked.axes)[i] for name in asked.fixed & {*PER_AXIS}}
-        stride, window = fixed.get("strides", 1), extent(fixed.get("kernel", COMMON_KERNELS), fixed.get("dilations", 1))
-        least = (n - window + fixed.get("pads_begin", 0) + fixed.get("pads_end", 0)) // stride + 1
-        least, most = least if {"strides", "kernel"} <= fixed.keys() else 1, (n + window - 2) // stride + 1
-        near = (max(1, min(length, most), least) + off for off in (0, 1, -1, 2, -2))
-        found = (n for n in near for words in _words(asked) if n > 0 and any(_accepted(asked, i, words, n)))
-        lengths.append(next(found, 0))
-    size = lengths if len({*lengths}) > 1 else lengths[:1]
-    return f"the nearest is {field('solve', size)}" if all(lengths) and solve(op, shape, size, **given) else ""
+    lengths = [wanted] if isinstance(wanted, int) else wanted
+    for size in ([length + off for length in lengths] for off in (1, -1, 2, -2)):
+        if min(size) > 0 and solve(op, shape, size if len(size) > 1 else size[0], **given):
+            return f"the nearest is {field('solve', size)}"
+    return ""
 
 
 def _parse_question(
