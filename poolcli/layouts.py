@@ -167,6 +167,14 @@ def channels_last(rank: int) -> str:
     return f"N{SPATIAL[-(rank - 2) :]}C" if rank > 2 else SPATIAL[-rank:]
 
 
+def channels_moved(layout: str, last: bool) -> str:
+    """The layout with its channels behind its spatial axes, or before them."""
+    spatial = "".join(layout[i] for i in spatial_axes(layout))
+    batch = "".join(letter for letter in layout if letter not in f"C{spatial}")
+    channels = "C" * ("C" in layout)
+    return f"{batch}{spatial}{channels}" if last else f"{batch}{channels}{spatial}"
+
+
 def rank_of(layout: str | None) -> int | None:
     """The number of axes that a layout names; None without one, and for words such as `channels_last`."""
     named = (layout or "").strip().upper()

@@ -125,7 +125,7 @@ OTHER_FILES = (
      "torch.load({!r}).numpy()) of a tensor, ...['NAME'].numpy() of a dict; "
      "a module is for poolcli check, as .pt2 of torch.export"),
     ((".nii.gz", ".nii"), "a NIfTI volume",
-     "nibabel.load({!r}).get_fdata()), whose axes are x,y,z: numbers of --kernel are in this order"),
+     "nibabel.load({!r}).get_fdata()), whose axes are x,y,z"),
     ((".dcm",), "a DICOM image", "pydicom.dcmread({!r}).pixel_array)"),
     ((".csv",), "a table in text", "numpy.loadtxt({!r}, delimiter=',')), with skiprows=1 if a heading comes first"),
     ((".txt",), "text", "numpy.loadtxt({!r})), if it holds numbers alone"),

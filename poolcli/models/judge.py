@@ -13,7 +13,7 @@ from poolcli.engine import run
 from poolcli.errors import PoolError, RequestError
 from poolcli.explain.compare_dialects import attributed, compare_dialects
 from poolcli.explain.diff_arrays import compare
-from poolcli.explain.export import ONLY_THIS_SIZE, WRITERS, convert
+from poolcli.explain.export import WRITERS, convert
 from poolcli.formats import ReadOptions, parse_source, read, recognise
 from poolcli.layouts import default_layout
 from poolcli.message_fields import field, for_python, marked, marked_message, option_value, without_hints
@@ -211,13 +211,7 @@ def convert_layer(layer: Layer, like: str) -> LayerConversion:
     if conversion.only_this_size and not inferred.complete:
         why = f"the call depends on dynamic lengths; {shared.how_to_fix_lengths(layer.framework)}"
         return LayerConversion(like, None, marked_message(why))
-    layout, notes = inferred.plan.layout, list[str]()
-    if layout.endswith("C") and like != "tensorflow":
-        notes.append(f"for data in the order {default_layout(len(layout))}; the layer's are {layout}")
-    if not layer.keeps_axes:
-        notes.append("the pooled axes, 1 long, are dropped after it")
-    if conversion.only_this_size:
-        notes.append(ONLY_THIS_SIZE)
+    notes = ([] if layer.keeps_axes else ["the pooled axes, 1 long, are dropped after it"]) + conversion.conditions
     return LayerConversion(like, conversion.text, None, "; ".join(notes) or None, conversion.only_this_size)
 
 

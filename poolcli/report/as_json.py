@@ -114,7 +114,8 @@ def conversion_document(plan: Plan, like: str) -> dict[str, Any]:
     """The equivalent call in another framework, or why there is none."""
     found = convert(plan, like)
     reason = found.reason and for_cli(found.reason)
-    return {"like": like, "text": found.text, "reason": reason, "only_this_size": found.only_this_size}
+    size = {"only_this_size": found.only_this_size}
+    return {"like": like, "text": found.text, "reason": reason, **size, "layout": found.layout}
 
 
 def answers_document(

@@ -16,7 +16,7 @@ from poolcli.explain import Window, explain, facts, window
 from poolcli.explain.chain import Chain
 from poolcli.explain.compare_dialects import attributed, compare_dialects, sentences
 from poolcli.explain.diff_arrays import Difference
-from poolcli.explain.export import ONLY_THIS_SIZE, convert
+from poolcli.explain.export import convert
 from poolcli.explain.identify import Candidate
 from poolcli.explain.identify.samples import searched_operators
 from poolcli.explain.solve import SEARCHED, Answer
@@ -125,7 +125,7 @@ def conversion_view(plan: Plan, like: str) -> RenderableType:
     if conversion.text is None:
         return Group(heading, Text(f"none: {for_cli(conversion.reason or '')}"))
     call = Text(conversion.text, no_wrap=True, overflow="ignore")  # one line, to be pasted
-    return Group(heading, call, *([Text(ONLY_THIS_SIZE)] if conversion.only_this_size else []))
+    return Group(heading, call, *map(Text, conversion.conditions))
 
 
 def chain_view(chain: Chain) -> RenderableType:

@@ -100,6 +100,7 @@ def test_all_of_it_is_in_the_document(cli: Cli) -> None:
         "padding=0, ceil_mode=False, count_include_pad=False)",
         "reason": None,
         "only_this_size": False,
+        "layout": None,
     }
 
 

@@ -199,7 +199,22 @@ def test_a_call_that_holds_for_every_size_is_preferred(op: Any, like: str, expec
     assert found.text is not None
     assert expected in found.text
     assert found.only_this_size is only_this_size
-    assert str(found) == found.text + "\nfor this input size only" * only_this_size
+    assert str(found).removeprefix(found.text) == "\nfor this input size only" * only_this_size + (
+        "\nwith x in N,W,C" * (like == "tensorflow")
+    )
+
+
+@pytest.mark.parametrize(
+    ("layout", "like", "needed"),
+    [
+        ("NHWC", "pytorch", "NCHW"), ("NHWC", "openvino", "NCHW"), ("NHWC", "tensorflow", None),
+        ("NCHW", "tensorflow", "NHWC"), ("NCHW", "onnx", None), ("HWC", "pytorch", "CHW"),
+    ],
+)  # fmt: skip
+def test_a_call_names_the_order_of_axes_that_it_needs(layout: str, like: str, needed: str | None) -> None:
+    found = convert(MaxPool(2, strides=2).plan((2, 8, 8, 8)[-len(layout) :], layout=layout), like)
+    assert found.layout == needed
+    assert (f"with x in {','.join(needed or '')}" in str(found)) == (needed is not None)
 
 
 @pytest.mark.slow

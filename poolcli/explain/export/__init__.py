@@ -17,6 +17,7 @@ from poolcli.explain.export.calls import NGRAPH_WRITER, OPENVINO_WRITER, PYTORCH
 from poolcli.explain.export.compose import Composition, compositions, numbers_of
 from poolcli.explain.export.onnx import ONNX_WRITER
 from poolcli.explain.export.steps import GlobalPool, Pool, Steps, Writer
+from poolcli.layouts import channels_moved
 from poolcli.message_fields import brief, marked_message, without_hints
 from poolcli.plan import Plan, make_plan
 from poolcli.plan.attributes import OPERATORS, SHARED, Attributes, BinAttributes, DividingAttributes, SlidingAttributes
@@ -48,6 +49,8 @@ class Conversion:
         Why there is none.
     only_this_size : bool
         Whether the call is equivalent at the plan's input size, but not at every size that the framework accepts.
+    layout : str or None
+        Order of the axes that the call needs, if it is not that of the plan: channels first or last.
     """
 
     like: str
@@ -56,11 +59,16 @@ class Conversion:
     reason: str | None
     only_this_size: bool = False
     steps: Steps | None = field(default=None, repr=False, compare=False)
+    layout: str | None = None
+
+    @property
+    def conditions(self) -> list[str]:
+        """Under which the call is equivalent."""
+        axes = [f"with x in {','.join(self.layout)}"] if self.layout else []
+        return [*axes, *[ONLY_THIS_SIZE] * self.only_this_size]
 
     def __str__(self) -> str:
-        if self.text is None:
-            return f"none: {self.reason}"
-        return f"{self.text}\n{ONLY_THIS_SIZE}" if self.only_this_size else self.text
+        return f"none: {self.reason}" if self.text is None else "\n".join((self.text, *self.conditions))
 
 
 class OneOperator(NamedTuple):
@@ -103,6 +111,8 @@ def convert(plan: Plan, like: str) -> Conversion:
     if not isinstance(plan, Plan):
         raise RequestError(f"plan is {brief(plan)}; give a plan, as of AvgPool(2).plan((1, 3, 32, 32))")
     dialect, writer = dialect_of(like), WRITERS[like]
+    layout = channels_moved(plan.layout, dialect.channels_last)
+    made = partial(Conversion, like, layout=None if layout == plan.layout else layout)
     refusals: list[str] = []
     one = one_operator(plan, dialect, refusals)
     composed = list[Composition]()
@@ -110,14 +120,14 @@ def convert(plan: Plan, like: str) -> Conversion:
         composed = [each for each in compositions(plan, dialect, writer) if same_pooling(plan, each.plan)]
     for each in composed:
         if each.plan_at is not None and same_at_every_size(plan, each.plan, each.plan_at):
-            return Conversion(like, None, writer.write(each.steps), None, False, each.steps)
+            return made(None, writer.write(each.steps), None, False, each.steps)
     if one:
         # Adaptive pooling to one output is global pooling, which fits every size.
         whole = GlobalPool in writer.writers and all(isinstance(w, Bins) and w.output == 1 for w in plan.windows)
         step = GlobalPool(plan) if whole else Pool(one.plan)
-        return Conversion(like, one.op, writer.write((step,)), None, not whole and not one.every_size, (step,))
+        return made(one.op, writer.write((step,)), None, not whole and not one.every_size, (step,))
     if composed:
-        return Conversion(like, None, writer.write(composed[0].steps), None, True, composed[0].steps)
+        return made(None, writer.write(composed[0].steps), None, True, composed[0].steps)
     refusals.append(f"{dialect.title} has no attributes that give these windows and divisors")
     title = OPERATORS[plan.op].title
     reason = refusals[0] if _operators_of(plan, dialect) else f"{dialect.title} has no {title}"
