@@ -105,6 +105,7 @@ MEANT = by_word({
     "poolcli area --output-size H,W, which may be larger than the input": "upsample enlarge zoom",
     "poolcli avg of the part that numpy.save('part.npy', x[..., 8:72, 8:72]) writes": "crop slice roi",
     "poolcli compare": "diff cmp",
+    "poolcli max with --indices, and then numpy ('Put maxima back' in docs/recipes.md)": "unpool max-unpool max-un un",
     "poolcli shape avg": "plan",
     "poolcli info": "list ls show view describe inspect ncdump gdalinfo h5ls",
     "poolcli chain 1,3,224,224 conv:k7,s2,p3": "conv conv1d conv2d conv3d receptive-field",
@@ -178,6 +179,7 @@ NAMES = by_word({
 MEMBERS = {
     "forward": "op(x)", "run": "op(x) of the operator", "shape": "output_shape", "output_size": "output_shape",
     "output_shape": "plan(shape).output_shape", "divisor": "divisors", "pads": "pads_begin and pads_end",
+    "explain": "plan(shape).explain()",
 }  # fmt: skip
 # What some options are as keywords.
 KEYWORDS = {

@@ -42,7 +42,7 @@ MEANT: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("area_pool", {"scale_factor": 0.5}, "area_pool() has no scale_factor; use area_pool(x, (2, 3))"),
     # TensorFlow and Keras
     ("avg_pool", {"ksize": 2}, "avg_pool() has no ksize; use avg_pool(x, 2)"),
-    ("avg_pool", {"pool_size": 2, "strides": None}, "avg_pool() has no pool_size; use avg_pool(x, 2, strides=2)"),
+    ("avg_pool", {"pool_size": 2, "strides": None}, "avg_pool() has no pool_size; use avg_pool(x, 2, strides=2, like='tensorflow')"),
     ("avg_pool", {"window_shape": 2, "pooling_type": "AVG", "name": "pool"},
      "avg_pool() has no window_shape, pooling_type or name; use avg_pool(x, 2); name: leave it out"),
     ("avg_pool", {"kernel": 2, "padding": "SAME"},

@@ -21,7 +21,7 @@ def input_shapes(typed: Sequence[str]) -> dict[str, tuple[int, ...]]:
     """The shapes of inputs by name, from texts such as `NAME=1,3,640,640`; the only input needs no name."""
     found: dict[str, tuple[int, ...]] = {}
     for text in typed:
-        name, _, lengths = text.rpartition("=")
+        name, _, lengths = text.rpartition("=" if "=" in text else ":")  # x:1x3x8x8 as trtexec has it
         found[name] = numbers("input_shape", lengths)
     return found
 

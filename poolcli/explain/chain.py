@@ -200,7 +200,8 @@ def _parse(text: str, like: str | None) -> tuple[Attributes, int | None]:
         elif slides and setting in ROUNDING_TYPES and op != "conv":
             values["rounding_type"] = setting
         else:
-            raise RequestError(f"layer {text}: {setting!r} is not understood; write layers as in {EXAMPLE}")
+            remedy = "use same_upper or same_lower" if setting == "same" else f"write layers as in {EXAMPLE}"
+            raise RequestError(f"layer {text}: {setting!r} is not understood; {remedy}")
     if slides and "kernel" not in values:
         raise RequestError(f"layer {text}: has no kernel size; {LAYERS['k']}")
     try:

@@ -115,8 +115,8 @@ def _as_in_pytorch(
 
 def _dialect(own: Collection[str], values: Mapping[str, Any], texts: Mapping[str, str], is_by_place: bool) -> str:
     """The framework whose words a call has, if its rules give another result than OpenVINO's; else ""."""
-    if "kernel_shape" in values:
-        return "onnx"
+    if "kernel_shape" in values or "pool_size" in values:
+        return "onnx" if "kernel_shape" in values else "tensorflow"  # whose arrays have channels last
     lacks = {"pads", "dilations"} if "p" in own else {"dilations"} if "exclude_pad" in own else set[str]()
     if "kernel" not in own or (lacks | {"auto_pad"}) & texts.keys() or not (is_by_place or OF_PYTORCH & values.keys()):
         return ""

@@ -205,10 +205,11 @@ def test_openvino_says_what_follows_from_given_lengths(cli: Cli, tmp_path: Path)
     path = dynamic(tmp_path)
     found = cli("check", path, "--json").json["layers"]
     assert [each["computed"] for each in found] == [["?", 3, "?", "?"], ["?", 3, 1, 1]]
-    found = cli("check", path, "--json", "--input-shape", "x=1,3,33,40").json["layers"]
-    assert [(each["input"], each["computed"]) for each in found] == [
-        ([1, 3, 33, 40], [1, 3, 16, 20]), ([1, 3, 16, 20], [1, 3, 1, 1])
-    ]  # fmt: skip
+    for shape in ("x=1,3,33,40", "x:1x3x33x40"):
+        found = cli("check", path, "--json", "--input-shape", shape).json["layers"]
+        assert [(each["input"], each["computed"]) for each in found] == [
+            ([1, 3, 33, 40], [1, 3, 16, 20]), ([1, 3, 16, 20], [1, 3, 1, 1])
+        ]  # fmt: skip
     found = cli("check", "samples/backbone.xml", "--json", "--input-shape", "1,3,640,640").json["layers"]
     assert [each["computed"] for each in found] == [[1, 12, 160, 160], [1, 12, 80, 80], [1, 192, 14, 14]]
     done = cli("check", path, "--input-shape", "y=1,3,33,40")
