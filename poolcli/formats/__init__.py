@@ -232,9 +232,14 @@ def _is_for(file: Source, has: str, of_output: bool) -> bool:
     return True
 
 
+def is_streamed(path: str, shape: Sequence[int]) -> bool:
+    """Whether an output of this shape is written region by region, and not from memory."""
+    least = output_format(path).streams_from
+    return least is not None and prod(shape) >= least
+
+
 def open_writer(path: str, spec: Spec, options: WriteOptions) -> AbstractContextManager[RegionWriter] | None:
     """Opens an output to be written region by region; None if an array of this size is written from memory."""
-    row = output_format(path)
-    if row.streams_from is None or prod(spec.shape) < row.streams_from:
+    if not is_streamed(path, spec.shape):
         return None
-    return row.functions.open_writer(path, spec, options)  # type: ignore[no-any-return]
+    return output_format(path).functions.open_writer(path, spec, options)  # type: ignore[no-any-return]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import fields, replace
 from functools import partial
@@ -16,7 +17,7 @@ from poolcli.engine.choose import ENGINES, NUMPY, engine_notes
 from poolcli.errors import RequestError
 from poolcli.formats import records
 from poolcli.formats.atomic import is_device
-from poolcli.formats.checks import join_names
+from poolcli.formats.checks import human_bytes, join_names
 from poolcli.formats.files import array_names, check_distinct, check_unchanged, fingerprint_of, is_url
 from poolcli.layouts import check_layout, convert_layout, converted_shape
 from poolcli.message_fields import AGAIN, field
@@ -27,6 +28,7 @@ from poolcli.pooling import tiles
 from poolcli.pooling.metadata import hidden_from, scaled_metadata
 from poolcli.pooling.outcome import Colour, Job, Outcome, Settings, Stored
 from poolcli.pooling.tiles import Clock, Progress
+from poolcli.suggestions import join_words
 from poolcli.system.lazy_imports import Array, numpy as np
 from poolcli.system.processes import allowed_threads
 from poolcli.windows import slices
@@ -60,9 +62,11 @@ def prepare_job(
     for path in job.outputs:
         if not is_device(path):
             check_distinct(job.source.path, path)
+    written = [each for each in (output, indices) if each and each.path]
+    if in_parts or settings.max_memory is None or header.nbytes <= settings.max_memory:
+        _check_held(plan, written, settings.max_memory, in_parts)
     if not in_parts:
         tiles.check_fits(_memory_of(plan, header, output, indices is not None), settings.max_memory)
-    written = [each for each in (output, indices) if each and each.path]
     formats.check_space((str(each.path), each.nbytes, header if each is output else None) for each in written)
     notes = (*_notes_on(job, plan, settings, header), *(colour.notes if colour else ()))
     longest = max((each.layout for each in (output, indices) if each), key=len)
@@ -162,6 +166,21 @@ def _memory_of(plan: Plan, header: records.Header, output: Stored, indices: bool
     positions = tiles.POSITION_BYTES * (1 + turned) * indices
     needed = whole(plan).nbytes + header.extra_memory + prod(plan.output_shape) * (copies + positions)
     return needed + (WORKING_MEMORY if needed > WORKING_MEMORY else 0)
+
+
+def _check_held(plan: Plan, written: Sequence[Stored], limit: int | None, in_parts: bool) -> None:
+    """Refuses results beyond the memory limit, of an input within it, that are not written while they are computed."""
+    held = sum(
+        each.nbytes for each in written
+        if not (in_parts and each.layout == plan.layout and formats.is_streamed(str(each.path), each.shape))
+    )  # fmt: skip
+    if limit is not None and held > limit:
+        is_sliding, grows = not hasattr(plan.given, "output_size"), prod(plan.output_shape) > prod(plan.input_shape)
+        option = field(("pads" if grows else "strides") if is_sliding else "output_size")
+        use = [f"change {option}", f"raise {field('max_memory')}"]
+        use += ["write .npy or .zarr in the input's layout"] * in_parts
+        what = f"the result is {human_bytes(held)} and is held in memory, whose limit is {human_bytes(limit)}"
+        raise RequestError(f"{what}; {join_words(use)}")
 
 
 class ArrayJob:

@@ -109,6 +109,23 @@ def test_a_result_larger_than_the_free_space_is_refused(
     assert sorted(os.listdir()) == before
 
 
+@pytest.mark.parametrize(
+    ("command", "found", "remedy"),
+    [
+        ("adaptive-max x.npy -o y.npz --output-size 20000", "2.98 GiB", "--output-size, raise --max-memory or write"),
+        ("sum x.npy -o y.tif -k 2 -s 1 --pads-end 30000", "6.71 GiB", "--pads, raise --max-memory or write"),
+        ("adaptive-avg z.npz -o y.npy --output-size 20000", "2.98 GiB", "--output-size or raise --max-memory\n"),
+    ],
+)
+def test_a_result_that_memory_cannot_hold_is_refused(
+    command: str, found: str, remedy: str, cli: Cli, folder: Path
+) -> None:
+    np.savez("z.npz", np.load("x.npy"))
+    held = f"the result is {found} and is held in memory, whose limit is 768 MiB; change {remedy}"
+    result = cli(*command.split())
+    assert (result.code, held in result.err) == (2, True)
+
+
 def test_a_header_that_claims_too_much_is_the_fault_of_the_input(
     cli: Cli, here: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
