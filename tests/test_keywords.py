@@ -42,7 +42,8 @@ MEANT: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("area_pool", {"scale_factor": 0.5}, "area_pool() has no scale_factor; use area_pool(x, (2, 3))"),
     # TensorFlow and Keras
     ("avg_pool", {"ksize": 2}, "avg_pool() has no ksize; use avg_pool(x, 2)"),
-    ("avg_pool", {"pool_size": 2, "strides": None}, "avg_pool() has no pool_size; use avg_pool(x, 2, strides=2, like='tensorflow')"),
+    ("avg_pool", {"pool_size": 2, "strides": None},
+     "avg_pool() has no pool_size; use avg_pool(x, 2, strides=2, like='tensorflow')"),
     ("avg_pool", {"window_shape": 2, "pooling_type": "AVG", "name": "pool"},
      "avg_pool() has no window_shape, pooling_type or name; use avg_pool(x, 2); name: leave it out"),
     ("avg_pool", {"kernel": 2, "padding": "SAME"},
@@ -214,31 +215,3 @@ def test_dataarrays_and_zarr_arrays_are_read_by_the_names_of_their_dimensions() 
     assert (labelled.shape, labelled.dims) == ((3, 4, 3), ("y", "x", "c"))
     with pytest.warns(poolcli.LayoutWarning):
         poolcli.avg_pool(xarray.DataArray(np.zeros((8, 8, 3)), dims=("a1", "a2", "bands")), 2)
-
-
-NAMED: dict[str, str] = {  # calls, and what of them is wrong with the call that is meant
-    "avg_pool(x, time=4, lon=2)": "; use avg_pool(x, (4, 2), strides=(4, 2), layout='HNW')",
-    "avg_pool(x, {'time': 3})": "; use avg_pool(x, 3, strides=3, layout='WNT')",
-    "avg_pool(x, {'lat': 2}, strides={'lat': 1}, pads={'lat': 1})":
-        "; use avg_pool(x, 2, strides=1, pads=1, layout='NWT')",
-    "max_pool(x, dim={'lat': 2, 'lon': 4}, boundary='pad')":
-        ", and has no boundary; use max_pool(x, (2, 4), strides=(2, 4), rounding_type='ceil', layout='NHW')",
-    "avg_pool(x, latitude=2)": " (x has time, lat and lon, not latitude); use avg_pool(x, 2, strides=2, layout='NWT')",
-    "avg_pool(y, x=3)": "; use avg_pool(x, 3, strides=3, layout='NW')",
-    "avg_pool(z, {'lat': 2, 'lon': 2})": "; use avg_pool(x['air'], (2, 2), strides=(2, 2), layout='NHW')",
-}  # fmt: skip
-
-
-@pytest.mark.heavy
-@pytest.mark.parametrize(("typed", "message"), NAMED.items())
-def test_names_of_dimensions_are_answered_with_numbers_and_a_layout(typed: str, message: str) -> None:
-    import xarray
-
-    x = xarray.DataArray(np.zeros((8, 6, 4)), dims=("time", "lat", "lon"), name="air")
-    y = xarray.DataArray(np.zeros((8, 6)), dims=("row", "x"))
-    names = {"avg_pool": poolcli.avg_pool, "max_pool": poolcli.max_pool, "x": x, "y": y, "z": x.to_dataset()}
-    with pytest.raises((TypeError, ValueError)) as found:
-        eval(typed, names)  # noqa: S307  # a line of the table
-    function, _, rest = str(found.value).partition("() takes no names of dimensions")
-    assert (function, rest) == (typed[:8], message)
-    eval(rest.split("; use ")[1], names | {"x": names[typed[9]]})  # noqa: S307  # the line that it shows

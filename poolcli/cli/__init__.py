@@ -105,7 +105,7 @@ def _unknown_option(command: str, flag: str, words: Sequence[str]) -> RequestErr
     if attribute not in known:
         attribute = KEYWORDS.get(attribute, attribute)
     if command in OPERATOR_HELP and attribute in known and name not in MEANT:
-        return attribute_of_others(command, attribute, setting, words[1:])
+        return attribute_of_others(command, attribute, setting)
     if command == "chain" and attribute in known:
         return RequestError(f"chain has no option {flag}; write it in the layer, as in max:k3,s2,p1")
     params: list[Any] = load_command(command).params

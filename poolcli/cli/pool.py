@@ -2,8 +2,7 @@
 
 import os
 import re
-import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from functools import cache, partial
 from typing import Any
@@ -90,7 +89,7 @@ def make_operator(op: str, given: Mapping[str, Any]) -> Attributes:
     return record(**given)
 
 
-def attribute_of_others(op: str, name: str, value: object = None, words: Sequence[str] = ()) -> RequestError:
+def attribute_of_others(op: str, name: str, value: object = None) -> RequestError:
     """The refusal of an attribute that only other operators have, with the command of the one that does the same."""
     others = join_words([other for other in OPERATORS if name in own_options(other)], "and")
     own = "kernel" if "kernel" in attribute_names(op) else "output_size"
@@ -99,8 +98,6 @@ def attribute_of_others(op: str, name: str, value: object = None, words: Sequenc
     if own != "kernel" and name in ("kernel", "strides"):
         instead = f"; use {same[0]} for windows of one size, or {field(own)}, the number of windows"
     elif own == "kernel" and name in ("fit", "output_size") and len(same) > 1:
-        other = same[-1 if name == "fit" else 1]
-        is_short = 0 < len(words) < 9 and not re.search(r"(?<!\S)--?[ksp]", " ".join(words))
-        instead = f"; use poolcli {shlex.join((other, *words))}" if is_short else f"; use {other}, or {field('kernel')}"
+        instead = f"; use {same[-1 if name == 'fit' else 1]}, or {field('kernel')}"
     named = field(name, value if isinstance(value, bool) else None)
     return RequestError(f"{op} has no {named}, which is for {others}{instead}")

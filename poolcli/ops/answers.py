@@ -9,7 +9,7 @@ from inspect import Parameter
 from typing import Any
 
 from poolcli.errors import PoolError
-from poolcli.layouts import BATCH, DIMENSION_NAMES, SPATIAL, read_axes
+from poolcli.layouts import read_axes
 from poolcli.message_fields import brief
 from poolcli.plan.attributes import Attributes, fit_size
 from poolcli.suggestions import ALIASES, FLAGS, KEYWORDS, MEANT, by_word, did_you_mean, join_words, public_name
@@ -64,12 +64,7 @@ def answer(function: str, known: Mapping[str, Parameter], given: Sequence[Any], 
     x = given[0] if given else None
     if variables := getattr(x, "data_vars", None):  # of a Dataset of xarray
         x, texts["x"] = next((array, f"x[{name!r}]") for name, array in variables.items())
-    dims = [*getattr(x, "dims", ())] if "kernel" in own else []
-    sizes = {name: keywords[name] for name in keywords if (name == "x" or name not in own) and _dimension(name, dims)}
-    values = _as_in_pytorch(own, by_place, given, keywords)
-    values |= {name: value for name, value in keywords.items() if name not in sizes}
-    if (fault := _name_no_dimensions(values, sizes, dims)) is not None:
-        faults.append(f"takes no names of dimensions{fault}")
+    values = _as_in_pytorch(own, by_place, given, keywords) | dict(keywords)
     takes_others = any(each.kind is Parameter.VAR_KEYWORD for each in known.values())
     unknown = [name for name in keywords if name in values and name not in own and not takes_others]
     if not faults and not unknown:
@@ -122,38 +117,6 @@ def _dialect(own: Collection[str], values: Mapping[str, Any], texts: Mapping[str
         return ""
     is_same = "strides" in texts and not re.search("[1-9]", texts.get("pads", "")) and "p" not in own
     return "" if is_same and texts.get("rounding_type") != "'ceil'" and "return_indices" not in texts else "pytorch"
-
-
-def _dimension(name: Any, dims: Collection[Any]) -> Any:
-    """The dimension of this name, or of the same axis, as lat is latitude; None of others."""
-    letter = DIMENSION_NAMES.get(str(name).lower(), name)
-    same = (dim for dim in dims if DIMENSION_NAMES.get(str(dim).lower()) == letter)
-    return name if name in dims else next(same, None)
-
-
-def _name_no_dimensions(values: dict[str, Any], kernel: Mapping[Any, Any], dims: Sequence[Any]) -> str | None:
-    """Puts numbers and a layout in place of names of dimensions, in lists and in the keywords `kernel`, with strides as
-    xarray's coarsen has them; returns which of the names are wrong, and None where there are no names.
-    """
-    named = {name: value for name, value in values.items() if name != "x" and isinstance(value, Mapping)}
-    words = {name: ALIASES.get(name.replace("_", "-"), name) for name in named}
-    lists = {word if word in PER_AXIS else "kernel": named[name] for name, word in words.items()}
-    lists |= {"kernel": kernel} if kernel else {}
-    if not dims or "kernel" not in lists or len(dims) > len(BATCH):
-        return None
-    meant = {name: _dimension(name, dims) for sizes in lists.values() for name in sizes}
-    pooled, wrong = [dim for dim in dims if dim in meant.values()], [str(name) for name in meant if name not in dims]
-    for name in named:
-        del values[name]
-    for name, sizes in lists.items() if pooled else ():
-        of = {meant[dim]: number for dim, number in sizes.items()}
-        numbers = tuple(of.get(dim, 0 if name.startswith("pads") else 1) for dim in pooled)
-        values[name] = numbers if len(numbers) > 1 else numbers[0]
-    if pooled:
-        letters, batch = iter(SPATIAL[-len(pooled) :]), iter(BATCH)
-        values["layout"] = "".join(next(letters if dim in pooled else batch) for dim in dims)
-        values |= {} if {"strides", "stride"} & values.keys() else {"strides": values["kernel"]}
-    return f" (x has {join_words(map(str, dims), 'and')}, not {join_words(wrong)})" if wrong else ""
 
 
 def _keep_spatial_numbers(values: dict[str, Any], rank: int) -> None:
