@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from poolcli.system.lazy_imports import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
+Place = tuple[slice, ...]
 CHUNK = 2**20  # elements that are compared at once
 
 
@@ -111,46 +113,54 @@ def compare(a: ArrayLike, b: ArrayLike, *, atol: float = 0, rtol: float = 0) -> 
         raise RequestError(f"{x.dtype.name} and {y.dtype.name} cannot be compared: numbers are needed")
     shape = x.shape or (1,)
     with np.errstate(all="ignore"):  # of infinities, and of differences beyond float64
-        return _compared(x.reshape(shape), y.reshape(shape), atol, rtol)
+        return differences(_rows(x.reshape(shape)), y.reshape(shape), x.dtype, atol, rtol)
 
 
-def _compared(x: NDArray[Any], y: NDArray[Any], atol: float, rtol: float) -> Difference:
-    off = np.zeros(x.shape, bool)
-    total, largest, ulp, where, where_ulp = 0.0, 0.0, 0, None, None
-    types = [each.dtype.newbyteorder("=") for each in (x, y)]
-    same = types[0] == types[1]
+def _rows(x: NDArray[Any]) -> Iterator[tuple[Place, NDArray[Any]]]:
     rows = max(1, CHUNK * len(x) // max(x.size, 1))
     for start in range(0, len(x) if x.size else 0, rows):
-        part = slice(start, start + rows)
-        a, b = (each[part].astype(dtype, copy=False) for each, dtype in zip((x, y), types, strict=True))
+        yield (slice(start, start + rows), *(slice(0, n) for n in x.shape[1:])), x[start : start + rows]
+
+
+def differences(
+    parts: Iterable[tuple[Place, NDArray[Any]]], y: NDArray[Any], dtype: np.dtype[Any], atol: float, rtol: float
+) -> Difference:
+    """How an array, of which these are the parts, differs from `y`; `elements` are those of the parts."""
+    off = np.zeros(y.shape, bool)
+    elements, total, largest, ulp, where, where_ulp, pair = 0, 0.0, 0.0, 0, None, None, None
+    same = dtype.newbyteorder("=") == y.dtype.newbyteorder("=")
+    for place, x in parts:
+        a, b = (each.astype(each.dtype.newbyteorder("="), copy=False) for each in (x, y[place]))
         distance = distances(a, b)
         bound = atol + rtol * np.abs(b.astype(np.float64)) if atol or rtol else 0
-        off[part] = (distance > bound) | np.isinf(distance)
-        total += float(distance.sum())
-        top = float(distance.max())
-        if top > largest:
-            largest, where = top, _place_of_largest(distance, start)
+        off[place] = (distance > bound) | np.isinf(distance)
+        elements, total = elements + a.size, total + float(distance.sum())
+        if (top := float(distance.max())) > largest:
+            at, where = _places_of_largest(distance, place)
+            largest, pair = top, (str(a[at]), str(b[at]))
         if same and (most := int((steps := _ulps(a, b)).max())) > ulp:
-            ulp, where_ulp = most, _place_of_largest(steps, start)
+            ulp, (_, where_ulp) = most, _places_of_largest(steps, place)
+    axes = range(off.ndim)
     return Difference(
-        shape=x.shape,
-        dtypes=(x.dtype.name, y.dtype.name),
-        elements=x.size,
+        shape=y.shape,
+        dtypes=(dtype.name, y.dtype.name),
+        elements=elements,
         different=int(off.sum()),
         max_abs=largest,
-        mean_abs=total / x.size if x.size else 0.0,
+        mean_abs=total / elements if elements else 0.0,
         max_ulp=ulp if same else None,
         where_ulp=where_ulp,
         where=where,
-        pair=None if where is None else (str(x[where]), str(y[where])),
-        along=tuple(frozenset(np.unique(axis).tolist()) for axis in np.nonzero(off)),
+        pair=pair,
+        along=tuple(frozenset(np.flatnonzero(off.any(axis=tuple({*axes} - {i}))).tolist()) for i in axes),
         border=off.ndim > 1 and min(off.shape[-2:]) > 2 and not off[..., 1:-1, 1:-1].any(),
     )
 
 
-def _place_of_largest(values: NDArray[Any], start: int) -> tuple[int, ...]:
-    first, *others = map(int, np.unravel_index(int(values.argmax()), values.shape))
-    return (start + first, *others)
+def _places_of_largest(values: NDArray[Any], place: Place) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The indices of the largest value in a part, and in the whole."""
+    at = tuple(map(int, np.unravel_index(int(values.argmax()), values.shape)))
+    return at, tuple(span.start + i for span, i in zip(place, at, strict=True))
 
 
 def distances(x: NDArray[Any], y: NDArray[Any]) -> NDArray[np.float64]:

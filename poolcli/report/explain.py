@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from math import isfinite
+from math import isfinite, prod
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -161,8 +161,10 @@ def candidates_view(found: Sequence[Candidate]) -> RenderableType:
         heading += f", so add {for_cli(field('layout', first.plan.layout))} to the options"
     if first.deviation.exact and all(w.longest == 1 and w.size == w.output for w in first.plan.windows):
         heading += "; the arrays are equal: kernel 1 is the identity"
+    off = first.deviation
+    if off.elements < prod(off.shape):
+        lines.append(Text(f"compared are {off.elements:,} of {prod(off.shape):,} outputs, for which there was time"))
     if not first.fits:
-        off = first.deviation
         why = f"by more than rounding error: {where(first.plan.layout, off)}"
         if first.rounding:
             why = f"by rounding alone: the output rounds {first.rounding}, poolcli to the nearest, halves to even"
@@ -171,7 +173,7 @@ def candidates_view(found: Sequence[Candidate]) -> RenderableType:
             lines.append(Text(for_cli(f"as small as noise; {field('atol', first.noise)} accepts it")))
         heading += f"; not searched: {', '.join(name for name in OPERATORS if name not in searched_operators())}"
         return Group(Text(f"nothing fits ({heading}); the nearest is:"), "", table, *lines)
-    return Group(Text(heading), "", table)
+    return Group(Text(heading), "", table, *lines)
 
 
 def candidates_document(x: Tensor, y: Tensor, found: Sequence[Candidate]) -> dict[str, Any]:

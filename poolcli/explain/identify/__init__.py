@@ -37,7 +37,7 @@ MAX_VERIFIED = 60  # poolings of each rule that are taken from the samples, and 
 MAX_NEAREST = 12  # poolings of each rule that are computed if none fits
 MAX_POOLINGS = 4  # different ones that are reported
 FORMS_PER_DIALECT = 2  # equal ones that are reported, in different attributes
-CPU_SECONDS = 10
+CPU_SECONDS, VERIFYING_SECONDS = 10, 3  # in all, and of these at least for what is computed
 NOISE_SHARE = 0.2  # differences below this share of the output's standard deviation are reported as noise
 
 
@@ -112,7 +112,7 @@ def identify(
     until, searches = process_time() + CPU_SECONDS, list[_Search]()
     with np.errstate(all="ignore"):
         for own in possible_layouts(before.shape, after.shape, layout, named_layout(x), given):
-            searches.append(_Search(Pair(before, after, own, atol, rtol), records, given, until))
+            searches.append(_Search(Pair(before, after, own, atol, rtol, until), records, given))
         for search in searches:
             if found := search.fitting():
                 return found
@@ -143,8 +143,8 @@ def _records(op: str | None, given: Mapping[str, Any]) -> list[type[Attributes]]
 class _Search:
     """The search for poolings that fit a pair."""
 
-    def __init__(self, pair: Pair, records: Sequence[type[Attributes]], given: Mapping[str, Any], until: float) -> None:
-        self.pair, self.records, self.given, self.until = pair, records, given, until
+    def __init__(self, pair: Pair, records: Sequence[type[Attributes]], given: Mapping[str, Any]) -> None:
+        self.pair, self.records, self.given = pair, records, given
         self.samples = sampling.samples_of(pair)
         self.near: list[tuple[float, Attributes]] = []  # of each rule, with their scores
         positions = spatial_axes(pair.layout)
@@ -159,10 +159,11 @@ class _Search:
 
     def fitting(self) -> list[Candidate]:
         """The poolings that fit, each in the attributes of every dialect that has it."""
-        lists = list[list[Attributes]]()  # of each rule, the simplest first
+        until, lists = self.pair.until - VERIFYING_SECONDS, list[list[Attributes]]()  # of each rule, the simplest first
         for rule in sampling.rules(self.given):
-            if rule.record in self.records and self.grid is not None and self._in_time():
-                exact, near = sampling.nearest(self.pair, self.samples, rule, self.grid, MAX_VERIFIED, MAX_NEAREST)
+            if rule.record in self.records and self.grid is not None and process_time() < until:
+                most = MAX_VERIFIED, MAX_NEAREST
+                exact, near = sampling.nearest(self.pair, self.samples, rule, self.grid, *most, until)
                 lists.append(exact)
                 self.near += near
         sliding = [op for row in zip_longest(*lists) for op in row if op is not None]  # the first of each rule first
@@ -194,7 +195,7 @@ class _Search:
         return distance, replace(candidate, noise=noise, rounding=rounding)
 
     def _in_time(self) -> bool:
-        return process_time() < self.until
+        return process_time() < self.pair.until
 
     def _allowed(self, op: Attributes) -> list[Attributes]:
         """`op` with the attributes that the caller has fixed; empty if it is not valid."""

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import permutations
-from math import prod
+from math import inf, prod
+from time import process_time
 from typing import Any
 
 from poolcli import layouts
 from poolcli.dialects import DIALECTS
-from poolcli.engine import call_of
+from poolcli.engine import NUMPY_PIECE_BYTES, call_of
 from poolcli.errors import RequestError
-from poolcli.explain.diff_arrays import Difference, compare, distances
+from poolcli.explain.diff_arrays import Difference, compare, differences, distances
 from poolcli.message_fields import field
 from poolcli.plan import Plan, plan_or_none
 from poolcli.plan.attributes import Attributes
-from poolcli.plan.plan import Region, whole
+from poolcli.plan.plan import Region, parts_of, whole
 from poolcli.system.lazy_imports import Array, numpy as np
 from poolcli.windows import slices
 
 MOST_OFF = 4  # standard deviations of the output that an error counts
 PART_OUTPUTS, PART_PLANES = 48, 4  # outputs along each spatial axis, and images and channels, that are computed first
+MOST_BYTES_OF_TAPS = 2**33  # of a part, times the taps of an axis: about 1.5 s (AMD EPYC)
 FLOAT32_EPS = 2.0**-23
 EPS = {"bfloat16": 2.0**-7, "float16": 2.0**-10, "float32": FLOAT32_EPS}
 ROUNDINGS: dict[str, Callable[[Array], Array]] = {  # of integers, other than halves to even
@@ -43,6 +45,7 @@ class Pair:
     layout: str
     atol: float
     rtol: float
+    until: float = inf  # CPU time of the process, after which no further part is computed
 
     @cached_property
     def eps(self) -> float:
@@ -52,8 +55,8 @@ class Pair:
     @cached_property
     def sum_error(self) -> float:
         """The rounding error of adding the largest element, in the type that accumulates sums; 0 for integers."""
-        x = self.x.astype(np.float64)
-        return min(self.eps, FLOAT32_EPS) * float(np.abs(x[np.isfinite(x)]).max(initial=0.0))
+        x = np.abs(self.x.astype(np.float64))
+        return min(self.eps, FLOAT32_EPS) * float(x.max(where=np.isfinite(x), initial=0.0))
 
     @cached_property
     def spread(self) -> float:
@@ -76,12 +79,14 @@ class Pair:
 
     def ends(self, plan: Plan) -> list[tuple[Array, Array]]:
         """The first and the last outputs along each axis, as a plan gives them and as they are."""
+        return [(self._pooled(part), self.y[slices(part.outputs)]) for part in self._ends(plan)]
+
+    def _ends(self, plan: Plan) -> list[Region]:
         spatial = {axis.position for axis in plan.axes}
         counts = [min(n, PART_OUTPUTS if i in spatial else PART_PLANES) for i, n in enumerate(plan.output_shape)]
         first = tuple(map(range, counts))
         last = tuple(range(n - count, n) for n, count in zip(plan.output_shape, counts, strict=True))
-        parts = [Region(plan, outputs) for outputs in dict.fromkeys((first, last))]
-        return [(_pooled(part, self.x[slices(part.reads)]), self.y[slices(part.outputs)]) for part in parts]
+        return [Region(plan, outputs) for outputs in dict.fromkeys((first, last))]
 
     def may_fit(self, plan: Plan) -> bool:
         """Whether a plan gives the first and the last outputs."""
@@ -94,9 +99,19 @@ class Pair:
         return float(np.mean([np.minimum(distances(found, y), most).mean() for found, y in self.ends(plan)]))
 
     def difference(self, plan: Plan) -> Difference:
-        """How the whole output of a plan differs."""
+        """How the whole output of a plan differs, or what of it there is time for."""
         atol, rtol = self.tolerances(plan)
-        return compare(_pooled(whole(plan), self.x), self.y, atol=atol, rtol=rtol)
+        return differences(self._parts(plan), self.y, self.y.dtype, atol, rtol)
+
+    def _parts(self, plan: Plan) -> Iterator[tuple[tuple[slice, ...], Array]]:
+        """The whole output of a plan in parts; where there is no time for one, the first outputs."""
+        taps = max(windows.longest for windows in plan.windows)
+        for i, part in enumerate(parts_of(whole(plan), NUMPY_PIECE_BYTES)):
+            if process_time() > self.until or part.aligned.nbytes * taps > MOST_BYTES_OF_TAPS:
+                first = self._ends(plan)[0]
+                yield from [] if i else [(slices(first.outputs), self._pooled(first))]
+                return
+            yield slices(part.outputs), self._pooled(part.aligned)[slices(part.outputs, part.aligned.outputs)]
 
     def rounding(self, op: Attributes) -> str | None:
         """The rounding to integers that turns the exact results of an operator into the whole output, if one does."""
@@ -105,18 +120,16 @@ class Pair:
             return None
         ends = self.ends(plan)
         fits = {k: f for k, f in ROUNDINGS.items() if all((f(exact) == y).all() for exact, y in ends)}
-        if not fits:
-            return None
-        exact = _pooled(whole(plan), self.x)
-        return next((k for k, f in fits.items() if (f(exact) == self.y).all()), None)
+        for place, exact in self._parts(plan) if fits else ():
+            fits = {k: f for k, f in fits.items() if (f(exact) == self.y[place]).all()}
+        return next(iter(fits), None)
 
-
-def _pooled(region: Region, slab: Array) -> Array:
-    """The output by numpy, which compiles nothing; NaN if it is refused."""
-    try:
-        return call_of(region, engine="numpy")(slab)[0]
-    except RequestError:  # a sum that its type cannot hold
-        return np.full(region.output_shape, np.nan)
+    def _pooled(self, region: Region) -> Array:
+        """The output by numpy, which compiles nothing; NaN if it is refused."""
+        try:
+            return call_of(region, engine="numpy")(self.x[slices(region.reads)])[0]
+        except RequestError:  # a sum that its type cannot hold
+            return np.full(region.output_shape, np.nan)
 
 
 def possible_layouts(

@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import fields
 from itertools import pairwise, product
 from math import prod
+from time import process_time
 from typing import Any, NamedTuple
 
 from poolcli.dialects import DIALECTS
@@ -176,16 +177,16 @@ def samples_of(pair: Pair) -> list[Sample]:
 
 
 def nearest(
-    pair: Pair, samples: Sequence[Sample], rule: Rule, grid: Grid, exact: int, near: int
+    pair: Pair, samples: Sequence[Sample], rule: Rule, grid: Grid, exact: int, near: int, until: float
 ) -> tuple[list[Attributes], list[tuple[float, Attributes]]]:
     """The operators of the `exact` simplest combinations that give every sample, and of the `near` nearest with scores.
 
     A score is the mean difference, as a share of the output's standard deviation. A quarter of the combinations is kept
-    after each sample, what gives it, and the simplest.
+    after each sample, what gives it, and the simplest. None is taken after `until`, a CPU time of the process.
     """
     if rule.reducer.signed:  # PyTorch's lp has no padding
         grid = grid.taken(np.all([numbers[:, 3] == 0 for numbers in grid.numbers()], axis=0))
-    scores = np.zeros(len(grid.columns[0]))
+    scores, count = np.zeros(len(grid.columns[0])), 0
     for sample in samples:
         wanted = float(sample.y[sample.at])
         off = distances(_results(sample, rule, grid), np.array(wanted)) - _tolerance(pair, rule, wanted)
@@ -194,13 +195,16 @@ def nearest(
         best = np.argsort(scores, kind="stable")[: max(MIN_KEPT, matching, len(scores) // 4)]
         kept = np.union1d(best, np.arange(min(MIN_KEPT, len(scores))))
         grid, scores = grid.taken(kept), scores[kept]
+        count += 1
+        if process_time() > until:
+            break
     best = np.argsort(scores, kind="stable")[: max(exact, near)]
     grid, fitting, ranked = grid.taken(best), list[Attributes](), list[tuple[float, Attributes]]()
     for i, score in enumerate(scores[best].tolist()):
         combination = [axis.windows[column[i]] for axis, column in zip(grid.axes, grid.columns, strict=True)]
         ops = [*operators_of(rule, combination)]
         fitting += ops if score == 0 and i < exact else []
-        ranked += [(score, op) for op in ops] if i < near else []
+        ranked += [(score / count, op) for op in ops] if i < near else []
     return fitting, ranked
 
 
@@ -215,8 +219,9 @@ def _tolerance(pair: Pair, rule: Rule, wanted: float) -> float:
 
 def _results(sample: Sample, rule: Rule, grid: Grid) -> Array:
     read = [axis.read(o) for axis, o in zip(grid.axes, sample.at, strict=True)]
-    spans = [spans for spans, *_ in read]
-    numbers = tuple(numbers[column] for (_, numbers, _), column in zip(read, grid.columns, strict=True))
+    kept = [each[1][column] for each, column in zip(read, grid.columns, strict=True)]
+    used, numbers = zip(*(np.unique(each, return_inverse=True) for each in kept), strict=True)
+    spans = [[own[i] for i in each.tolist()] for (own, *_), each in zip(read, used, strict=True)]
     reducer = rule.reducer
     total: Array = _reduced(sample.x, reducer, spans)[numbers]
     if isinstance(rule.divisor, int):
