@@ -28,7 +28,6 @@ from poolcli.pooling import tiles
 from poolcli.pooling.metadata import hidden_from, scaled_metadata
 from poolcli.pooling.outcome import Colour, Job, Outcome, Settings, Stored
 from poolcli.pooling.tiles import Clock, Progress
-from poolcli.suggestions import join_words
 from poolcli.system.lazy_imports import Array, numpy as np
 from poolcli.system.processes import allowed_threads
 from poolcli.windows import slices
@@ -175,12 +174,9 @@ def _check_held(plan: Plan, written: Sequence[Stored], limit: int | None, in_par
         if not (in_parts and each.layout == plan.layout and formats.is_streamed(str(each.path), each.shape))
     )  # fmt: skip
     if limit is not None and held > limit:
-        is_sliding, grows = not hasattr(plan.given, "output_size"), prod(plan.output_shape) > prod(plan.input_shape)
-        option = field(("pads" if grows else "strides") if is_sliding else "output_size")
-        use = [f"change {option}", f"raise {field('max_memory')}"]
-        use += ["write .npy or .zarr in the input's layout"] * in_parts
         what = f"the result is {human_bytes(held)} and is held in memory, whose limit is {human_bytes(limit)}"
-        raise RequestError(f"{what}; {join_words(use)}")
+        options = ("output_size",) if hasattr(plan.given, "output_size") else ("strides", "pads")
+        raise RequestError(f"{what}; change {' or '.join(map(field, options))}, or raise {field('max_memory')}")
 
 
 class ArrayJob:

@@ -112,9 +112,9 @@ def test_a_result_larger_than_the_free_space_is_refused(
 @pytest.mark.parametrize(
     ("command", "found", "remedy"),
     [
-        ("adaptive-max x.npy -o y.npz --output-size 20000", "2.98 GiB", "--output-size, raise --max-memory or write"),
-        ("sum x.npy -o y.tif -k 2 -s 1 --pads-end 30000", "6.71 GiB", "--pads, raise --max-memory or write"),
-        ("adaptive-avg z.npz -o y.npy --output-size 20000", "2.98 GiB", "--output-size or raise --max-memory\n"),
+        ("adaptive-max x.npy -o y.npz --output-size 20000", "2.98 GiB", "--output-size, or raise --max-memory\n"),
+        ("sum x.npy -o y.tif -k 2 -s 1 --pads-end 30000", "6.71 GiB", "--strides or --pads, or raise --max-memory\n"),
+        ("adaptive-avg z.npz -o y.npy --output-size 20000", "2.98 GiB", "--output-size, or raise --max-memory\n"),
     ],
 )
 def test_a_result_that_memory_cannot_hold_is_refused(
