@@ -139,8 +139,7 @@ OTHER_FILES = (
     ((".pkl", ".pickle"), "a pickle, which may run code", "pickle.load(open({!r}, 'rb')))"),
     ((".bin", ".raw", ".dat"), "raw data", "numpy.fromfile({!r}, 'float32').reshape(HEIGHT, WIDTH))"),
 )  # fmt: skip
-# By what files without a suffix are known: the place of some bytes in them, these bytes, and the suffix.
-SIGNATURES = (
+SIGNATURES = (  # of files without a suffix: the place of some bytes, these bytes, and the suffix
     (128, b"DICM", ".dcm"), (344, b"n+1\0", ".nii"), (344, b"ni1\0", ".nii"), (4, b"n+2\0", ".nii"),
     (0, b"SIMPLE  =", ".fits"), (0, b"NRRD0", ".nrrd"),
 )  # fmt: skip

@@ -115,9 +115,7 @@ def test_a_worker_that_is_killed_while_it_gives_an_output_its_name_leaves_no_tem
     assert (found[0].error is None, os.listdir("out")) == (bool(left), left)
 
 
-def test_what_is_announced_in_workers_is_said_by_the_process_that_draws_the_bar(
-    jobs: list[Job], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_workers_announce_is_said_by_their_parent(jobs: list[Job], monkeypatch: pytest.MonkeyPatch) -> None:
     def pool(job: Job, progress: Progress) -> Outcome:
         choose.announce(job.source.path)
         return Outcome(job)
@@ -125,7 +123,7 @@ def test_what_is_announced_in_workers_is_said_by_the_process_that_draws_the_bar(
     told = list[str]()
     monkeypatch.setattr(choose, "announce", told.append)
     assert len([*load_executor("workers")(jobs, pool, 2, nothing)]) == 4
-    assert sorted(told) == ["0.npy", "1.npy", "2.npy", "3.npy"]
+    assert sorted(told) == sorted(os.listdir())
 
 
 def test_a_folder_that_cannot_be_made_is_named_before_anything_runs(jobs: list[Job]) -> None:

@@ -75,9 +75,8 @@ def run_pool(op: Attributes, request: PoolOptions) -> int:
 
 
 def _refuse_existing(jobs: Sequence[Job], op: Attributes, settings: Settings, folder: str | None) -> None:
-    """Refuses to replace existing outputs, unless an option allows it; says first what else is wrong.
-
-    Of standard input, which cannot be looked at before it is read, `run_job` does.
+    """Refuses to replace existing outputs, unless an option allows it; says first what else is wrong. Standard input
+    cannot be judged before it is read: `run_job` refuses.
     """
     if settings.overwrite or settings.resume or settings.dry_run or [job.source.path for job in jobs] == ["-"]:
         return

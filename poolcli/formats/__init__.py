@@ -41,9 +41,7 @@ __all__ = [
 ]  # fmt: skip
 
 DEFAULTS = ReadOptions()
-# Of an output: photographs and fields of floats shrink to 1/1.2 by zstd and deflate, rain (mostly zeros) to 1/16, masks
-# and averages of them to 1/30 to 1/60. Labels and constants may shrink more.
-MOST_COMPRESSION = 50
+MOST_COMPRESSION = 50  # by zstd and deflate photographs shrink to 1/1.2, rain to 1/16, masks to 1/30 to 1/60
 START = 1024  # bytes of a file by which its format is recognised
 MODEL_SUFFIXES = (".xml", ".onnx", ".tflite", ".pt2")
 Result = TypeVar("Result")
@@ -232,14 +230,7 @@ def _is_for(file: Source, has: str, of_output: bool) -> bool:
     return True
 
 
-def is_streamed(path: str, shape: Sequence[int]) -> bool:
-    """Whether an output of this shape is written region by region, and not from memory."""
-    least = output_format(path).streams_from
-    return least is not None and prod(shape) >= least
-
-
 def open_writer(path: str, spec: Spec, options: WriteOptions) -> AbstractContextManager[RegionWriter] | None:
     """Opens an output to be written region by region; None if an array of this size is written from memory."""
-    if not is_streamed(path, spec.shape):
-        return None
-    return output_format(path).functions.open_writer(path, spec, options)  # type: ignore[no-any-return]
+    row = output_format(path)
+    return row.functions.open_writer(path, spec, options) if prod(spec.shape) >= row.streams_from else None

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
+from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -40,7 +41,7 @@ class Format:
     naming: Naming = Naming()
     is_image: bool = False  # with channels and pages
     streams: bool = False  # whether inputs are usually read region by region
-    streams_from: int | None = None  # number of elements from which outputs are written region by region
+    streams_from: float = inf  # number of elements from which outputs are written region by region
     compresses: bool = False  # whether outputs are compressed, but for inputs that say otherwise (`Header.compressed`)
     chunked: bool = False  # whether chunks can be chosen
     lossy: bool = False  # whether a quality can be chosen

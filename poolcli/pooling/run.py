@@ -62,7 +62,7 @@ def prepare_job(
         if not is_device(path):
             check_distinct(job.source.path, path)
     written = [each for each in (output, indices) if each and each.path]
-    if in_parts or settings.max_memory is None or header.nbytes <= settings.max_memory:
+    if settings.max_memory and (in_parts or header.nbytes <= settings.max_memory):
         _check_held(plan, written, settings.max_memory, in_parts)
     if not in_parts:
         tiles.check_fits(_memory_of(plan, header, output, indices is not None), settings.max_memory)
@@ -167,13 +167,13 @@ def _memory_of(plan: Plan, header: records.Header, output: Stored, indices: bool
     return needed + (WORKING_MEMORY if needed > WORKING_MEMORY else 0)
 
 
-def _check_held(plan: Plan, written: Sequence[Stored], limit: int | None, in_parts: bool) -> None:
-    """Refuses results beyond the memory limit, of an input within it, that are not written while they are computed."""
+def _check_held(plan: Plan, written: Sequence[Stored], limit: int, in_parts: bool) -> None:
+    """Refuses results beyond the memory limit, unless they are written while they are computed."""
     held = sum(
-        each.nbytes for each in written
-        if not (in_parts and each.layout == plan.layout and formats.is_streamed(str(each.path), each.shape))
+        each.nbytes for each in written if not in_parts or each.layout != plan.layout
+        or prod(each.shape) < formats.output_format(str(each.path)).streams_from
     )  # fmt: skip
-    if limit is not None and held > limit:
+    if held > limit:
         what = f"the result is {human_bytes(held)} and is held in memory, whose limit is {human_bytes(limit)}"
         options = ("output_size",) if hasattr(plan.given, "output_size") else ("strides", "pads")
         raise RequestError(f"{what}; change {' or '.join(map(field, options))}, or raise {field('max_memory')}")

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from functools import cache
 from itertools import product
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +89,7 @@ def regions_of(shape: tuple[int, ...], unit: tuple[int, ...] | None = None) -> l
 
 
 ROWS = [*FORMATS.values(), toy.ROW]
-STREAMS_OUT = [row.name for row in ROWS if row.streams_from is not None]
+STREAMS_OUT = [row.name for row in ROWS if row.streams_from < inf]
 STREAMS_IN = [row.name for row in ROWS if row.streams and row.writes]
 
 
