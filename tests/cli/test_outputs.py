@@ -87,7 +87,7 @@ TOO_LARGE: dict[str, tuple[int, str, str]] = {
     "beyond memory": (
         2**40, "adaptive-max x.npy -o y.npz --output-size 20000", f"is 2.98 GiB and {HELD.format('output-size')}",
     ),
-    "padded": (2**40, "sum x.npy -o y.tif -k 2 --pads-end 30000", f"is 6.71 GiB and {HELD.format('strides or --pads')}"),
+    "padded": (2**40, "sum x.npy -o y.tif -k 2 --pads-end 20050", f"is 3 GiB and {HELD.format('strides or --pads')}"),
     "a pyramid": (
         9, "pyramid x.npy -o y.ome.zarr --levels 2", "takes at least 10 B, more than the 9 B",
     ),
