@@ -21,7 +21,7 @@ from poolcli.message_fields import field
 from poolcli.plan import Plan
 from poolcli.plan.plan import Region, parts_of, whole
 from poolcli.pooling.outcome import Colour, Limits
-from poolcli.pooling.tiles import TILE_BYTES
+from poolcli.pooling.tiles import TILE_BYTES, Progress, no_progress
 from poolcli.system.lazy_imports import Array, numpy as np
 from poolcli.windows import slices
 
@@ -50,9 +50,9 @@ def choose_colour(plan: Plan, header: Header, linear: bool) -> Colour | None:
     return Colour(weighted, linear, votes) if weighted or linear or votes else None
 
 
-def pool_colours(pool: Pool, plan: Plan, x: Array, colour: Colour) -> Array:
+def pool_colours(pool: Pool, plan: Plan, x: Array, colour: Colour, progress: Progress = no_progress) -> Array:
     """Pools an image of uint8 or uint16 as `colour` says, region by region."""
-    at = plan.layout.find("C")
+    at, done, total = plan.layout.find("C"), 0, whole(plan).nbytes
     out = np.empty(plan.output_shape, plan.output_dtype)
     for region in parts_of(whole(plan), TILE_BYTES // 4):
         slab = x[slices(region.reads)]
@@ -66,6 +66,8 @@ def pool_colours(pool: Pool, plan: Plan, x: Array, colour: Colour) -> Array:
         else:
             light = _light_table(slab.dtype.name)[slab]
             place[...] = _from_light(pool(_region_of_type(region, None, light.dtype, light.dtype), light), x.dtype)
+        done += region.nbytes
+        progress(min(done, total), total)
     return out
 
 

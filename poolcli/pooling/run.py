@@ -227,8 +227,8 @@ class ArrayJob:
         check_unchanged(self.path, self.source)
         mask = self.file.metadata.image.get("mask")
 
-        def pool(region: Region, slab: Array) -> tiles.Results:
-            return tiles.pool_part(self.work, region, slab, None if mask is None else hidden_from(mask, region))
+        def hidden(region: Region) -> Array | None:
+            return None if mask is None else hidden_from(mask, region)
 
         colour = self.outcome.colour
         if colour and colour.weighted and not colour.linear:
@@ -237,11 +237,14 @@ class ArrayJob:
                 notes = tuple(note for note in self.outcome.notes if note not in colour.notes)
                 self.outcome, colour = replace(self.outcome, notes=notes), None
         if colour is None:
-            values, indices = pool(whole(self.plan), x)
+            values, indices = tiles.pool_in_memory(self.work, x, hidden)
             return (values,) if indices is None else (values, indices)
         from poolcli.pooling.colour import pool_colours
 
-        return (pool_colours(lambda *part: pool(*part)[0], self.plan, x, colour),)
+        def pool(region: Region, slab: Array) -> Array:
+            return tiles.pool_part(self.work, region, slab, hidden(region))[0]
+
+        return (pool_colours(pool, self.plan, x, colour, self.work.progress),)
 
     def _pool_in_parts(self, distribute: tiles.Distribute | None) -> None:
         limit, beside = self.settings.max_memory, self.file.header.extra_memory

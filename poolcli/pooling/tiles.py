@@ -167,8 +167,11 @@ def make_work(
     return Work(plan, indices, chosen, threads, clock, progress, engine == "auto")
 
 
-def pool_part(work: Work, region: Region, slab: Array, hidden: Array | None = None) -> Results:
+def pool_part(
+    work: Work, region: Region, slab: Array, hidden: Array | None = None, out: Array | None = None
+) -> Results:
     """The values and indices of a region, from what its aligned region reads; `hidden` marks masked elements of that.
+    The values are written to `out`, if it is given.
 
     The order of additions, and so the bits, depend on where a region begins: the aligned one begins at a multiple of
     the grain, as in the whole array, and outputs before the region itself are dropped.
@@ -180,8 +183,27 @@ def pool_part(work: Work, region: Region, slab: Array, hidden: Array | None = No
             aligned, indices=work.indices, engine=work.engine, tell=tell, mask=hidden,
             moved=lambda found: work.moved.append(int(found[inside].sum())),
         )  # fmt: skip
-        values, indices = call(slab, threads=work.threads)
+        direct = out is not None and aligned.outputs == region.outputs
+        values, indices = call(slab, out if direct else None, threads=work.threads)
+    if out is not None and not direct:
+        out[...] = values[inside]
     return values[inside], None if indices is None else indices[inside]
+
+
+def pool_in_memory(work: Work, x: Array, hidden: Callable[[Region], Array | None]) -> Results:
+    """Pools the whole array: a large one, of which no indices are wanted, in tiles, to show the progress."""
+    region, plan, done = whole(work.plan), work.plan, 0
+    if region.nbytes <= SHOWN_BYTES or work.indices:
+        return pool_part(work, region, x, hidden(region))
+    from poolcli.engine.call import empty_like
+
+    values = empty_like(plan, x, plan.output_shape, numpy_dtype(plan.output_dtype))
+    for part in parts_of(region, TILE_BYTES):
+        pool_part(work, part, x[slices(part.aligned.reads)], hidden(part.aligned), values[slices(part.outputs)])
+        check_stopped()
+        done += part.nbytes
+        work.progress(min(done, region.nbytes), region.nbytes)
+    return values, None
 
 
 def pool_block(work: Work, read: Read, block: Region, most: int | None) -> Results:

@@ -274,3 +274,12 @@ def test_the_bar_of_a_large_array_is_there_before_it_is_read(
     assert run(["avg", name, "-o", "y.npy", "-k", "2"]) == 0
     assert screen.getvalue().split("avg pooling")[0].endswith("\x1b[2K\x1b[1m" if is_shown else "\x1b[1m")
     assert any(re.search(r"━+ 0/\d+ bytes\s+-:--:--", frame) for frame in screen.frames()) is is_shown
+
+
+def test_the_bar_moves_while_an_array_in_memory_is_pooled(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = bar_screen(monkeypatch)
+    monkeypatch.setattr(tiles, "SHOWN_BYTES", 600)
+    monkeypatch.setattr(tiles, "TILE_BYTES", 100)
+    np.savez("x.npz", np.load("x.npy"))
+    assert run(["avg", "x.npz", "-o", "y.npy", "-k", "2"]) == 0
+    assert any(re.search(r" [1-9]\d*/664 bytes", frame) for frame in screen.frames())
