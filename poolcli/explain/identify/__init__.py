@@ -178,7 +178,7 @@ class _Search:
         best: tuple[float, Attributes, Plan] | None = None
         ordered = dict.fromkeys(op for _, op in sorted(self.near, key=lambda each: each[0]))
         for op in (allowed for each in ordered for allowed in self._allowed(each)):
-            plan = self.pair.plan(op) if best is None or self._in_time() else None
+            plan = self.pair.plan(op) if best is None or self._in_time(1) else None
             distance = self.pair.distance(plan) if plan else np.inf
             if plan and self.pair.rounding(op):  # of few numbers another pooling may be nearer
                 best = 0, op, plan
@@ -194,8 +194,8 @@ class _Search:
         noise, rounding = float(f"{1.1 * off:.2g}") if is_noise else None, self.pair.rounding(op) if off <= 1 else None
         return distance, replace(candidate, noise=noise, rounding=rounding)
 
-    def _in_time(self) -> bool:
-        return process_time() < self.pair.until
+    def _in_time(self, left: int = 0) -> bool:
+        return process_time() + left < self.pair.until
 
     def _allowed(self, op: Attributes) -> list[Attributes]:
         """`op` with the attributes that the caller has fixed; empty if it is not valid."""

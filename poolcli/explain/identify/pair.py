@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import permutations
+from itertools import chain, islice, permutations
 from math import inf, prod
 from time import process_time
 from typing import Any
@@ -25,6 +25,7 @@ from poolcli.windows import slices
 MOST_OFF = 4  # standard deviations of the output that an error counts
 PART_OUTPUTS, PART_PLANES = 48, 4  # outputs along each spatial axis, and images and channels, that are computed first
 MOST_BYTES_OF_TAPS = 2**33  # of a part, times the taps of an axis: about 1.5 s (AMD EPYC)
+Part = tuple[tuple[slice, ...], Array]  # a place in the output, and what is there
 FLOAT32_EPS = 2.0**-23
 EPS = {"bfloat16": 2.0**-7, "float16": 2.0**-10, "float32": FLOAT32_EPS}
 ROUNDINGS: dict[str, Callable[[Array], Array]] = {  # of integers, other than halves to even
@@ -77,39 +78,35 @@ class Pair:
         longest = prod(w.longest for w in plan.windows)
         return self.atol + self.sum_error * (longest + 2) / 2, self.rtol + self.eps
 
-    def ends(self, plan: Plan) -> list[tuple[Array, Array]]:
-        """The first and the last outputs along each axis, as a plan gives them and as they are."""
-        return [(self._pooled(part), self.y[slices(part.outputs)]) for part in self._ends(plan)]
-
-    def _ends(self, plan: Plan) -> list[Region]:
+    def ends(self, plan: Plan) -> Iterator[Part]:
+        """The first and the last outputs along each axis, as a plan gives them."""
         spatial = {axis.position for axis in plan.axes}
         counts = [min(n, PART_OUTPUTS if i in spatial else PART_PLANES) for i, n in enumerate(plan.output_shape)]
-        first = tuple(map(range, counts))
         last = tuple(range(n - count, n) for n, count in zip(plan.output_shape, counts, strict=True))
-        return [Region(plan, outputs) for outputs in dict.fromkeys((first, last))]
+        for outputs in dict.fromkeys((tuple(map(range, counts)), last)):
+            yield slices(outputs), self._pooled(Region(plan, outputs))
 
     def may_fit(self, plan: Plan) -> bool:
         """Whether a plan gives the first and the last outputs."""
         atol, rtol = self.tolerances(plan)
-        return all(compare(found, y, atol=atol, rtol=rtol).equal for found, y in self.ends(plan))
+        return all(compare(found, self.y[at], atol=atol, rtol=rtol).equal for at, found in self.ends(plan))
 
     def distance(self, plan: Plan) -> float:
         """The mean distance at the ends; errors are clipped at MOST_OFF, so that a few do not outweigh all others."""
         most = MOST_OFF * (self.spread or 1)
-        return float(np.mean([np.minimum(distances(found, y), most).mean() for found, y in self.ends(plan)]))
+        return float(np.mean([np.minimum(distances(found, self.y[at]), most).mean() for at, found in self.ends(plan)]))
 
     def difference(self, plan: Plan) -> Difference:
         """How the whole output of a plan differs, or what of it there is time for."""
         atol, rtol = self.tolerances(plan)
         return differences(self._parts(plan), self.y, self.y.dtype, atol, rtol)
 
-    def _parts(self, plan: Plan) -> Iterator[tuple[tuple[slice, ...], Array]]:
+    def _parts(self, plan: Plan) -> Iterator[Part]:
         """The whole output of a plan in parts; where there is no time for one, the first outputs."""
         taps = max(windows.longest for windows in plan.windows)
         for i, part in enumerate(parts_of(whole(plan), NUMPY_PIECE_BYTES)):
             if process_time() > self.until or part.aligned.nbytes * taps > MOST_BYTES_OF_TAPS:
-                first = self._ends(plan)[0]
-                yield from [] if i else [(slices(first.outputs), self._pooled(first))]
+                yield from islice(self.ends(plan), 0 if i else 1)
                 return
             yield slices(part.outputs), self._pooled(part.aligned)[slices(part.outputs, part.aligned.outputs)]
 
@@ -118,10 +115,11 @@ class Pair:
         plan = plan_or_none(op, self.x.shape, self.x.dtype, layout=self.layout, output_dtype=np.dtype(np.float64))
         if plan is None or self.y.dtype.kind not in "iu":
             return None
-        ends = self.ends(plan)
-        fits = {k: f for k, f in ROUNDINGS.items() if all((f(exact) == y).all() for exact, y in ends)}
-        for place, exact in self._parts(plan) if fits else ():
-            fits = {k: f for k, f in fits.items() if (f(exact) == self.y[place]).all()}
+        fits = ROUNDINGS
+        for at, exact in chain(self.ends(plan), self._parts(plan)):
+            fits = {k: f for k, f in fits.items() if (f(exact) == self.y[at]).all()}
+            if not fits:
+                break
         return next(iter(fits), None)
 
     def _pooled(self, region: Region) -> Array:
