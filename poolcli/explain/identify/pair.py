@@ -24,6 +24,7 @@ from poolcli.windows import slices
 
 MOST_OFF = 4  # standard deviations of the output that an error counts
 PART_OUTPUTS, PART_PLANES = 48, 4  # outputs along each spatial axis, and images and channels, that are computed first
+SHORT = 1024  # elements; of longer windows as many fewer outputs
 MOST_BYTES_OF_TAPS = 2**33  # of a part, times the taps of an axis: about 1.5 s (AMD EPYC)
 Part = tuple[tuple[slice, ...], Array]  # a place in the output, and what is there
 FLOAT32_EPS = 2.0**-23
@@ -81,7 +82,8 @@ class Pair:
     def ends(self, plan: Plan) -> Iterator[Part]:
         """The first and the last outputs along each axis, as a plan gives them."""
         spatial = {axis.position for axis in plan.axes}
-        counts = [min(n, PART_OUTPUTS if i in spatial else PART_PLANES) for i, n in enumerate(plan.output_shape)]
+        most = max(1, PART_OUTPUTS * SHORT // max(SHORT, *(windows.longest for windows in plan.windows)))
+        counts = [min(n, most if i in spatial else PART_PLANES) for i, n in enumerate(plan.output_shape)]
         last = tuple(range(n - count, n) for n, count in zip(plan.output_shape, counts, strict=True))
         for outputs in dict.fromkeys((tuple(map(range, counts)), last)):
             yield slices(outputs), self._pooled(Region(plan, outputs))
