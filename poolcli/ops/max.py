@@ -35,14 +35,14 @@ def max_pool(
     values : Pooled
         An array of the kind of `x`: torch.Tensor, DataArray, dask array, else ndarray, whose memory a tensor shares.
     indices : Pooled
-        Only if `return_indices`: flat positions over the axes from `axis` on, in the order N, C, D, H, W also where
-        `x` has another (but for TensorFlow), as in `convert_layout(x, "NHWC", "NCHW").flat`; -1 for a window without
+        Only if `return_indices`: flat positions (Notes: over which axes), in the order N, C, D, H, W also where `x`
+        has another (but for TensorFlow), as in `convert_layout(x, "NHWC", "NCHW").flat`; -1 for a window without
         input. PyTorch's `max_unpool2d` takes those of `like="pytorch"`.
 
     Notes
     -----
     The first maximum in row-major order wins. NaN wins over every number, and +0 over -0. A window without any input
-    element gives -inf, or the lowest value of an integer type.
+    element gives -inf, or the lowest value of an integer type. Indices count over the axes from `axis` on.
 
     References
     ----------
@@ -101,7 +101,7 @@ def min_pool(x: Given, kernel: PerAxis, *, return_indices: bool = False, **optio
     Notes
     -----
     The first minimum in row-major order wins. NaN wins over every number, and -0 over +0. A window without any input
-    element gives inf, or the highest value of an integer type.
+    element gives inf, or the highest value of an integer type. Indices count over the axes from `axis` on.
 
     References
     ----------

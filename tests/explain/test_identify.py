@@ -287,6 +287,12 @@ def test_integers_that_are_rounded_otherwise_are_named(
     assert cli("identify", *files, "--op", "avg", "--json").json["rounding"] == rounding
 
 
+def test_rounding_errors_of_long_windows_do_not_let_any_array_fit() -> None:
+    random = np.random.default_rng(0)
+    x, y = (random.standard_normal((1, 1, n, n), np.float32) for n in (400, 11))
+    assert not identify(x, y / 100)[0].fits
+
+
 def test_operators_that_fit_alike_are_all_named() -> None:
     """In an image that was enlarged by repeating its pixels, the elements of each window are equal."""
     x = np.kron(_random((1, 2, 5, 5)), np.ones((1, 1, 2, 2), np.float32))

@@ -24,6 +24,7 @@ from poolcli.windows import slices
 
 MOST_OFF = 4  # standard deviations of the output that an error counts
 PART_OUTPUTS, PART_PLANES = 48, 4  # outputs along each spatial axis, and images and channels, that are computed first
+MOST_ADDED = 2**12  # elements whose rounding errors add up; of more, most cancel, and anything would fit
 SHORT = 1024  # elements; of longer windows as many fewer outputs
 MOST_BYTES_OF_TAPS = 2**33  # of a part, times the taps of an axis: about 1.5 s (AMD EPYC)
 Part = tuple[tuple[slice, ...], Array]  # a place in the output, and what is there
@@ -76,7 +77,7 @@ class Pair:
         """How much the output of a plan may differ, absolute and relative: the given tolerance, and rounding errors."""
         if not self.eps or plan.reducer.picks:
             return self.atol, self.rtol
-        longest = prod(w.longest for w in plan.windows)
+        longest = min(prod(w.longest for w in plan.windows), MOST_ADDED)
         return self.atol + self.sum_error * (longest + 2) / 2, self.rtol + self.eps
 
     def ends(self, plan: Plan) -> Iterator[Part]:
