@@ -59,9 +59,8 @@ def resolve(op: Attributes, dialect: Dialect, reading: Reading, shape: Sequence[
         if other is None:
             if not (reading.assumed and reading.layout[-1] == "C") or len(shape) < 4 or "(assumed)" in error.message:
                 raise
-            told = (
-                f"layout {reading.layout} was assumed (channels first: {field('layout', default_layout(len(shape)))})"
-            )
+            first = field("layout", default_layout(len(shape)))
+            told = f"layout {reading.layout} was assumed (channels first: {first})"
             raise RequestError(f"{error.message}; {told}") from None
         pooled = ",".join(other[i] for i in spatial_axes(other))
         what, _, others = error.message.partition("; ")

@@ -114,8 +114,8 @@ def conversion_document(plan: Plan, like: str) -> dict[str, Any]:
     """The equivalent call in another framework, or why there is none."""
     found = convert(plan, like)
     reason = found.reason and for_cli(found.reason)
-    size = {"only_this_size": found.only_this_size}
-    return {"like": like, "text": found.text, "reason": reason, **size, "layout": found.layout}
+    conditions = {"only_this_size": found.only_this_size, "layout": found.layout}
+    return {"like": like, "text": found.text, "reason": reason, **conditions}
 
 
 def answers_document(
