@@ -34,7 +34,8 @@ def pool(op: str, request: PoolOptions) -> int:
     apart = [text for text in texts if re.fullmatch(r"\d+([,xX]\d+)*", text) and not os.path.lexists(text)]
     if apart and not apart[0].isdigit() and (apart == texts or re.search("(.+[,xX]){3}", apart[0])):
         raise RequestError(f"{apart[0]} is a shape, not a file; use poolcli shape {op} {apart[0]}")
-    own = "kernel" if "kernel" in attribute_names(op) else "fit" if "x" in "".join(apart) else "output_size"
+    is_fit = "x" in "".join(apart) or (op == "area" and len(apart) == 1 and apart[0].isdigit())
+    own = "kernel" if "kernel" in attribute_names(op) else "fit" if is_fit else "output_size"
     if apart and getattr(request, own) is None:
         raise RequestError(f"{' '.join(apart)}: no file of this name; write {field(own, ','.join(apart))}")
     return run_pool(make_operator(op, attributes_of(op, request)), request)

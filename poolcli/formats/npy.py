@@ -192,10 +192,10 @@ def parse_header(name: str, stream: BinaryIO, scalars: bool = False) -> tuple[np
                 io.BytesIO(length.to_bytes(4, "little") + text), max_header_size=MAX_HEADER
             )
         if any(type(size) is not int or size < 0 for size in shape):
-            raise TypeError("a length is not a positive integer")
+            raise ValueError(f"shape is not valid: {shape}")
     except Exception as error:  # of a damaged header; also MemoryError, for brackets that are nested too deeply
         why = error_text(error)[:100]
-        reason = f" ({why})" if why.startswith("shape is not valid") else ""
+        reason = f" ({why})" if why.startswith(("shape", "descr", "Header")) else ""
         raise FileError(f"{name}: its .npy header is broken{reason}") from error
     if dtype.hasobject:
         array = f"numpy.load({name!r}, allow_pickle=True)" + ("[0]" if shape else ".item()['NAME']")
