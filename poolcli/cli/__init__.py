@@ -94,6 +94,7 @@ def _usage_error(error: Any, words: Sequence[str]) -> RequestError:
 
 def _unknown_option(command: str, flag: str, words: Sequence[str]) -> RequestError:
     """The refusal of an option that the command does not have, with what to type instead."""
+    from poolcli.arguments import refuse_words
     from poolcli.cli.pool import attribute_of_others, own_options
     from poolcli.cli.program import COMMANDS, OPERATOR_HELP, find_operator, load_command
     from poolcli.cli.values import HELP, canonical, own_flags
@@ -115,6 +116,8 @@ def _unknown_option(command: str, flag: str, words: Sequence[str]) -> RequestErr
     at = next(i for i, word in enumerate(words) if word.partition("=")[0] == flag)
     values = [*takewhile(str.isdecimal, words[at + 1 : at + 3])] or words[at + 1 : at + 2]  # as in -outsize 9 6
     value, only_fits = words[at].partition("=")[2] or "x".join(values), "--fit" in own and "--kernel" not in own
+    if "=" in value and name in MEANT:  # lat=2,lon=3
+        refuse_words("kernel", value)
     op, meant = find_operator(value), _with_values(MEANT.get(name, ""), name, value, words, only_fits)
     if op and not (op in words[:2] and meant.startswith("none")):  # as in --reduce mean
         use = f"use --op {op}" if "--op" in own else f"use poolcli {'shape ' * (command == 'shape')}{op}"
@@ -144,8 +147,6 @@ def _with_values(meant: str, name: str, value: str, words: Sequence[str], only_f
         meant = f"poolcli avg --kernel {numbers} --strides {numbers}"
         if only_fits or numbers.strip("0123456789,x"):
             meant = f"poolcli area --fit {100 * min(number, 1 / number):.6g}%"
-    if named := re.findall(r"(?:^|,)[a-z]+=(\d+)", value):  # lat=2,lon=3
-        meant = "--kernel {0} --strides {0}".format(",".join(named))
     if kernel := re.search(r"(?<!\S)(?:-k|--kernel)[ =](\d+)(?!\S)", " ".join(words)):
         meant = re.sub(r"\b7\b", kernel[1], meant)
     return meant.replace("'mask.npy'", repr(value or "mask.npy"))

@@ -241,7 +241,9 @@ class Command(TyperCommand):
             if before in own_flags(self.params):
                 end = f"{before} takes no value"
             elif ctx.params.get("output", 0) is None and os.path.splitext(first)[1]:
-                end = f"write {field('output', first)}"
+                stem, suffix = os.path.splitext(first)
+                target = first if name != "pyramid" or suffix == ".zarr" else f"{stem}.ome.zarr"
+                end = f"write {field('output', target)}"
             elif ctx.params.get("kernel", 0) is None and re.fullmatch(r"(\d+([,xX]\d+){0,2} ?){1,3}", words):
                 op = find_operator(str(ctx.params.get("op")))
                 flags = ("--output-size",) if op and "output_size" in field_names(op) else ("-k", "-s", "-p")

@@ -287,6 +287,15 @@ def test_integers_that_are_rounded_otherwise_are_named(
     assert cli("identify", *files, "--op", "avg", "--json").json["rounding"] == rounding
 
 
+def test_an_output_larger_than_the_input_has_padding_or_repeats_elements() -> None:
+    x = np.random.default_rng(0).standard_normal((1, 2, 8, 8), np.float32)
+    found = identify(x, MaxPool(2, strides=1, pads=1)(x))[0]
+    assert (found.fits, str(found.op)) == (True, "MaxPool(kernel=(2, 2), strides=(1, 1), pads_begin=(1, 1), pads_end=(1, 1))")
+    assert identify(x, AdaptiveAvgPool((16, 4))(x))[0].fits
+    with pytest.raises(RequestError, match="give the larger one first"):
+        identify(MaxPool(2, strides=2)(x), x)
+
+
 def test_rounding_errors_of_long_windows_do_not_let_any_array_fit() -> None:
     random = np.random.default_rng(0)
     x, y = (random.standard_normal((1, 1, n, n), np.float32) for n in (400, 11))

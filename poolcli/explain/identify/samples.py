@@ -187,6 +187,8 @@ def nearest(
     if rule.reducer.signed:  # PyTorch's lp has no padding
         grid = grid.taken(np.all([numbers[:, 3] == 0 for numbers in grid.numbers()], axis=0))
     scores, count = np.zeros(len(grid.columns[0])), 0
+    if not scores.size:
+        return [], []
     for sample in samples:
         wanted = float(sample.y[sample.at])
         off = distances(_results(sample, rule, grid), np.array(wanted)) - _tolerance(pair, rule, wanted)
