@@ -74,19 +74,7 @@ def prepare(words: Sequence[str], params: Sequence[Any]) -> list[str]:
             chosen = true if (not equals or _boolean(flag, value)) == (plain == flag[2:]) else false
             result.append(for_cli(field(setting, chosen)).replace(" ", "="))
         elif option is None:
-            plain = name.lstrip("-")
-            meant = f"--{plain}" if plain[1:] else f"-{plain}"
-            is_option = name[:1] == "-" or (equals and not os.path.exists(word))
-            if is_option and meant != name and (meant in own or f"--{canonical(plain)}" in own):
-                raise RequestError(f"{word} is written {meant}{equals}{value}")
-            if "shape" in names and re.fullmatch(r"-\d+([,xX]-?\d+)+", word):
-                shape = f"any positive number for a dynamic axis, as in {word.replace('-', '')}"
-                raise RequestError(f"{field('shape')} is {word}; write {shape}")
-            if word[:1] == "-" != word and os.path.exists(word):
-                raise RequestError(f"{word} begins with a dash; write ./{word}")
-            if (plain := TYPESET.sub("", word)) != word and not os.path.exists(word):
-                typed = f"-{plain}" if len(plain.partition("=")[0]) == 1 else f"--{plain}"
-                raise RequestError(f"{word} begins with a dash of typesetting; type {typed}")
+            _refuse_dashes(word, own, takes_shape="shape" in names)
             # Click would take -outsize for -o utsize; short flags alone stand together, as in -nr or -nk 2.
             together = all(getattr(own.get(f"-{each}"), "is_flag", False) for each in name[1:-1])
             is_one = ONE_DASH.fullmatch(name) and not (together and f"-{name[-1]}" in own)
@@ -115,6 +103,24 @@ def prepare(words: Sequence[str], params: Sequence[Any]) -> list[str]:
         written = " ".join(f"{field(name)} {text.replace(' ', ',')}" for name, text in apart.items())
         raise RequestError(f"{found}; write {written}")
     return result
+
+
+def _refuse_dashes(word: str, own: Collection[str], takes_shape: bool) -> None:
+    """Refuses a word that is no option because of its dashes, and a negative shape."""
+    name, equals, value = word.partition("=")
+    plain = name.lstrip("-")
+    meant = f"--{plain}" if plain[1:] else f"-{plain}"
+    is_option = name[:1] == "-" or (equals and not os.path.exists(word))
+    if is_option and meant != name and (meant in own or f"--{canonical(plain)}" in own):
+        raise RequestError(f"{word} is written {meant}{equals}{value}")
+    if takes_shape and re.fullmatch(r"-\d+([,xX]-?\d+)+", word):
+        shape = f"any positive number for a dynamic axis, as in {word.replace('-', '')}"
+        raise RequestError(f"{field('shape')} is {word}; write {shape}")
+    if word[:1] == "-" != word and os.path.exists(word):
+        raise RequestError(f"{word} begins with a dash; write ./{word}")
+    if (plain := TYPESET.sub("", word)) != word and not os.path.exists(word):
+        typed = f"-{plain}" if len(plain.partition("=")[0]) == 1 else f"--{plain}"
+        raise RequestError(f"{word} begins with a dash of typesetting; type {typed}")
 
 
 def _count_parts(words: Sequence[str], own: Collection[str], needed: int, before: Sequence[str]) -> int:

@@ -56,11 +56,8 @@ def make_plan(
     if excluded and nodata is not None:
         _check_nodata_type(nodata, source, target)
     least = min_count_from(min_count)
-    windows = [axis.windows for axis in axes]
-    most = prod(max(1, w.size / w.output) if isinstance(w, Cells) else min(w.longest, w.size) for w in windows)
-    if isinstance(least, int) and least > most > 0:
-        remedy = f"give at most {field('min_count', int(most))}"
-        raise RequestError(f"{field('min_count', least)}: the largest window has {most:g} elements; {remedy}")
+    if isinstance(least, int):
+        _check_min_count(least, axes)
     least = least if excluded else None
     filled = prod(axis.windows.output - axis.windows.empty_windows for axis in axes)
     empty = prod(axis.windows.output for axis in axes) - filled
@@ -261,6 +258,15 @@ def _index_axis(op: PickingAttributes, dialect: Dialect, rank: int) -> int:
     if not -rank <= op.axis < rank:
         raise RequestError(f"{field('axis')} is {op.axis}; it must be from {-rank} to {rank - 1} for {rank} axes")
     return op.axis % rank
+
+
+def _check_min_count(least: int, axes: Sequence[AxisPlan]) -> None:
+    """Refuses more elements than the largest window has; of areas, than the part of the input that one stands for."""
+    windows = [axis.windows for axis in axes]
+    most = prod(max(1, w.size / w.output) if isinstance(w, Cells) else min(w.longest, w.size) for w in windows)
+    if least > most > 0:
+        remedy = f"give at most {field('min_count', int(most))}"
+        raise RequestError(f"{field('min_count', least)}: the largest window has {most:g} elements; {remedy}")
 
 
 def _check_missing(found: Missing, dtype: DType) -> Missing:

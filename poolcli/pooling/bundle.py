@@ -17,7 +17,8 @@ from poolcli.message_fields import field
 from poolcli.plan.attributes import Attributes, values_of
 from poolcli.plan.plan import whole
 from poolcli.pooling.outcome import Job, Outcome, Settings, located
-from poolcli.pooling.run import ArrayJob, prepare_job
+from poolcli.pooling.prepare import prepare_job
+from poolcli.pooling.run import ArrayJob
 from poolcli.pooling.tiles import Clock, no_progress
 
 

@@ -23,7 +23,8 @@ from poolcli.formats.records import ReadOptions
 from poolcli.message_fields import field
 from poolcli.plan.attributes import Attributes, values_of
 from poolcli.pooling.outcome import Job, Outcome, Record, Settings, existing_outputs, failure
-from poolcli.pooling.run import ArrayJob, prepare_job
+from poolcli.pooling.prepare import prepare_job
+from poolcli.pooling.run import ArrayJob
 from poolcli.pooling.tiles import Clock, Distribute, Progress, no_progress
 from poolcli.system.processes import allowed_threads
 from poolcli.system.signals import check_stopped
